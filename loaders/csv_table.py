@@ -41,6 +41,8 @@ def read(
             separator=separator)
     except pl.exceptions.PolarsError:
         return _by_line(header + b"\n" + rest, separator, faults, table)
+    if _MORE not in frame.columns:  # quotes in the heading swallowed it
+        return _by_line(header + b"\n" + rest, separator, faults, table)
     longer = (frame[_MORE].fill_null("").str.strip_chars() != "")
     if longer.any():
         if faults is not None:

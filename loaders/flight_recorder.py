@@ -37,7 +37,7 @@ class FlightRecorder(FormatLoader):
     name = "flight-recorder"
     title = "Flight recorder dump of PyTorch (NCCL): the last collectives of each rank, JSON or pickle"
     suffixes = (".json", ".pickle")
-    version = 3
+    version = 4
     fills = ("enqueued",)
     folder_is_one_run = True
 
@@ -68,7 +68,11 @@ class FlightRecorder(FormatLoader):
         info = Info(
             str(job.path), job.path.stem, self.name, tool="PyTorch's flight recorder", bytes=len(data),
             ranks=() if rank is None else (rank,), clock="UTC",
-            warnings=tuple(faults.warnings()), facts={"dump_version": str(version)} if version is not None else {},
+            warnings=tuple(faults.warnings()), facts={
+                **({"dump_version": str(version)} if version is not None else {}),
+                "tables": [("entries", sum(row["state"] != STATUS for row in rows), True),
+                           *((str(key), len(rest), False) for key, rest in content.items()
+                             if isinstance(rest, list) and rest and key != "entries")]},
         )
         trace = Trace(info, enqueued=schema.conform("enqueued", _frame(rows, rank).lazy()))
         return (trace.warn(fault) if fault else trace,)

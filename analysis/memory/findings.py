@@ -71,7 +71,7 @@ def memory_findings(memory: Peaks) -> list[MemoryFinding]:
             result.append(_of(peak, "out of memory", last["asked_bytes"], held["reserved_bytes"], allocator=user_frame(
                 last["stack"]) if last["stack"] else None, at_ns=last["at_ns"], times=held["out_of_memory"],
                 device_free=last["device_free_bytes"]))
-        elif held["free_bytes"] > UNUSED * held["reserved_bytes"]:
+        elif held["reserved_bytes"] is not None and held["free_bytes"] > UNUSED * held["reserved_bytes"]:
             result.append(_of(peak, "fragmentation", 0, held["reserved_bytes"]))
         if held["requested_bytes"] < (1 - WASTED) * held["allocated_bytes"]:
             result.append(_of(peak, "rounding", held["requested_bytes"], held["allocated_bytes"]))

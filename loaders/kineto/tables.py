@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from ..ingest import limits
 from ..native.processor import threads
-from ..recording.faults import Faults, timeless_calls, timeless_launches
+from ..recording.faults import OUT_OF_RANGE, Faults, timeless_calls, timeless_launches
 from . import dialect
 from .allocations import Allocations
 from .chunk import Basis, Chunk, Column, chunk, floats_of, marked_times, merged
@@ -244,13 +244,14 @@ class Tables:
         device = np.where(ints[_INT["device"]] != NULL, ints[_INT["device"]], lane)
         graph, node = ints[_INT["graph"]], ints[_INT["graph_node"]]
         graph = np.where((graph == NULL) | (graph == 0), np.where(node > 0, node >> 32, 0), graph)
+        size = _sizes(ints[_INT["bytes"]], out.wrong)
         return {
             "start_ns": ints[_INT["ts"]], "dur_ns": ints[_INT["dur"]], "name": block.texts("name"), "kind": kind,
             "device": device, "stream": stream, "lane": np.where(lane != device, lane, NULL), "rank": self._rank(block),
             "correlation": ints[_INT["correlation"]], "op_id": ints[_INT["external_id"]],
             "graph": np.where(graph == 0, NULL, graph), "grid": block.texts("grid"), "block": block.texts("block"),
             "registers": ints[_INT["registers"]], "shared_bytes": ints[_INT["shared"]], **floats_of(block.floats),
-            "bytes": ints[_INT["bytes"]],
+            "bytes": size,
             **{name: block.texts(name) for name in ("collective", "process_group", "group_ranks", "dtype")},
             **{name: ints[_INT[name]] for name in (
                 "group_size", "in_elements", "out_elements", "seq", "src_rank", "dst_rank")},
@@ -393,6 +394,15 @@ def _prints(columns: dict[str, Column]) -> Ints:
             result *= _PRIMES[0]
     real: Ints = result[columns["dur_ns"] > 0]
     return real
+
+
+def _sizes(sizes: Ints, wrong: Counter[tuple[str, str]]) -> Ints:
+    """The sizes, with NULL for those that cannot be; these are counted."""
+    beyond = ((sizes < 0) | (sizes > 1 << 62)) & (sizes != NULL)
+    if not beyond.any():
+        return sizes
+    wrong["bytes", OUT_OF_RANGE] += int(np.count_nonzero(beyond))
+    return np.where(beyond, NULL, sizes)
 
 
 def _above(values: npt.NDArray[np.int64], none: int) -> npt.NDArray[np.int64]:

@@ -25,7 +25,7 @@ class MemorySnapshot(FormatLoader):
     name = "memory-snapshot"
     title = "PyTorch memory snapshot (.pickle): allocations with their stacks, allocated and reserved memory"
     suffixes = (".pickle", ".pkl")
-    version = 5
+    version = 6
     fills = ("metrics", "allocations")
     is_sidecar = True
 

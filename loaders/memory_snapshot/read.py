@@ -19,6 +19,8 @@ import polars as pl
 from msgspec import Struct, field
 
 from .. import schema
+from ..recording.faults import OUT_OF_RANGE, Faults
+from ..recording.values import number
 from ..schema_limits import LATEST_NS
 from ..trace import Device, Info, Trace
 from .plain_pickle import NotPlain
@@ -29,6 +31,7 @@ _PYTHON = re.compile(r"\.py(?::\d+)? ")
 _OUTER = 64  # Maximum frames kept per stack, the innermost first.
 _LONGEST = 400  # Maximum characters of a frame's file name and function name.
 _ADDRESSES = 1 << 63
+_MOST_BYTES = 1 << 50  # No device has as much memory, and sums of such sizes stay whole numbers.
 _PARTS = 24  # Equal parts of a segment for which the share in use is kept.
 _MOST_SEGMENTS, _MOST_FAILURES = 64, 8  # The facts list the largest segments and the last failed allocations.
 _SAMPLES = {"ts_ns": pl.Int64, "metric": pl.String, "device": pl.String, "value": pl.Float64, "unit": pl.String}
@@ -49,13 +52,15 @@ class Allocation(Struct):
 
 
 class AllocatorState(Struct):
-    """Final state of a device's allocator: bytes held, segments, and failed allocations (out of memory)."""
+    """Final state of a device's allocator: bytes held, segments, and failed allocations (out of memory). ``is_whole``:
+    every size is known, else ``reserved`` says nothing."""
 
     allocated: int = 0
     requested: int = 0
     reserved: int = 0
     free: int = 0
     largest_free: int = 0
+    is_whole: bool = True
     segments: list[dict[str, Any]] = field(default_factory=list)
     failures: list[dict[str, Any]] = field(default_factory=list)
 
@@ -69,6 +74,7 @@ class Snapshot(Struct):
     events: int = 0
     stray: int = 0
     tables: list[tuple[str, int, bool]] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
 
 
 class _Reader:
@@ -121,9 +127,9 @@ def read(content: Any, size: int) -> Snapshot:
          key in ("segments", "device_traces"))
         for key, rows in content.items() if isinstance(rows, list) and rows
     ]
-    for number, events in enumerate(traces if isinstance(traces, list) else []):
+    for device, events in enumerate(traces if isinstance(traces, list) else []):
         if rows := reader.rows(events):
-            _events(reader, number, rows, alive.pop(number, {}))
+            _events(reader, device, rows, alive.pop(device, {}))
     for blocks in alive.values():
         reader.snapshot.blocks += blocks.values()
     if not reader.snapshot.blocks and not reader.snapshot.changes:
@@ -134,6 +140,19 @@ def read(content: Any, size: int) -> Snapshot:
 def _number(row: dict[Any, Any], key: str) -> int | None:
     value = row.get(key)
     return value if type(value) is int and 0 <= value < _ADDRESSES else None
+
+
+def _bytes(reader: _Reader, row: dict[Any, Any], key: str, table: str) -> int | None:
+    """A size; what is none is counted under ``table``."""
+    recorded = row.get(key)
+    if type(recorded) is int and 0 <= recorded < _MOST_BYTES:
+        return recorded
+    value, reason = number(recorded, "count")
+    if value is not None and value >= _MOST_BYTES:
+        value, reason = None, OUT_OF_RANGE
+    if reason is not None:
+        reader.snapshot.faults.wrong(table, key, reason)
+    return None if value is None else int(value)
 
 
 def _outer(frames: list[str]) -> list[str]:
@@ -165,11 +184,15 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
     for segment in reader.rows(value):
         device = _number(segment, "device") or 0
         state_at_end, place = reader.state(device), _number(segment, "address")
-        state_at_end.reserved += _number(segment, "total_size") or 0
+        total = _bytes(reader, segment, "total_size", "segments")
+        state_at_end.is_whole &= total is not None
+        state_at_end.reserved += total or 0
         before = state_at_end.allocated, state_at_end.free
         free: list[tuple[int, int]] = []  # (offset in the segment, bytes)
         for row in reader.rows(segment.get("blocks")):
-            size = _number(row, "size") or 0
+            held = _bytes(reader, row, "size", "segments")
+            state_at_end.is_whole &= held is not None
+            size = held or 0
             address = _number(row, "address")
             address = place if address is None else address
             place = None if address is None else address + size
@@ -179,7 +202,7 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
                 state_at_end.free += size
                 state_at_end.largest_free = max(state_at_end.largest_free, size)
             elif address is not None and state in ("active_allocated", "active_awaiting_free", "active_pending_free"):
-                requested = _number(row, "requested_size") or size
+                requested = _bytes(reader, row, "requested_size", "segments") or size
                 if state == "active_allocated":
                     state_at_end.allocated += size
                     state_at_end.requested += requested
@@ -188,13 +211,13 @@ def _segments(reader: _Reader, value: Any) -> dict[int, dict[int, Allocation]]:
                 )
             else:
                 reader.snapshot.stray += 1
-        state_at_end.segments.append(_segment(segment, free, state_at_end.allocated - before[0]))
+        state_at_end.segments.append(_segment(segment, total or 0, free, state_at_end.allocated - before[0]))
     return alive
 
 
-def _segment(segment: dict[Any, Any], free: list[tuple[int, int]], allocated: int) -> dict[str, Any]:
+def _segment(segment: dict[Any, Any], size: int, free: list[tuple[int, int]], allocated: int) -> dict[str, Any]:
     """One segment for ``info.facts``: sizes in bytes, and ``map``, a digit per part: the eighths of it in use."""
-    size, kind = _number(segment, "total_size") or 0, segment.get("segment_type")
+    kind = segment.get("segment_type")
     edges = np.linspace(0, size, _PARTS + 1)
     unused = np.zeros(_PARTS)
     for at, length in free:
@@ -214,7 +237,8 @@ def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: d
     open_blocks: dict[int, Allocation] = {}
     time = next((moment for row in events if (moment := _moment(row)) is not None), 0)
     for row in events:
-        action, address, size = row.get("action"), _number(row, "addr"), _number(row, "size")
+        action, address = row.get("action"), _number(row, "addr")
+        size = _bytes(reader, row, "size", "device_traces")
         moment = _moment(row)
         time = time if moment is None else moment  # an event without a time takes that of the previous one
         snapshot.events += 1
@@ -227,6 +251,7 @@ def _events(reader: _Reader, device: int, events: list[dict[Any, Any]], alive: d
             freed = Allocation(device, address, size, None, _number(row, "stream"), None)
             _freed(snapshot, open_blocks, freed, action, time)
         elif action in _GROWS or action in _SHRINKS:
+            reader.state(device).is_whole &= size is not None
             changes.append((time, 0, (size or 0) * (1 if action in _GROWS else -1)))
         elif action == "oom":
             reader.state(device).failures.append({
@@ -286,6 +311,8 @@ def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
         times = np.array([time for time, _, _ in changes], np.int64)
         order = np.argsort(times, kind="stable")
         for metric, at, end in (("memory allocated", 1, state.requested), ("memory reserved", 2, state.reserved)):
+            if metric == "memory reserved" and not state.is_whole:
+                continue
             steps: npt.NDArray[np.int64] = np.array([change[at] for change in changes], np.int64)[order]
             moved = np.flatnonzero(steps)
             after = np.cumsum(steps)[moved]
@@ -298,7 +325,8 @@ def _samples(snapshot: Snapshot, zero_us: int) -> pl.DataFrame:
         if not snapshot.changes.get(device):
             frames.append(pl.DataFrame({
                 "ts_ns": pl.Series([None, None], dtype=pl.Int64), "metric": ["memory allocated", "memory reserved"],
-                "device": f"GPU {device}", "value": [float(state.allocated), float(state.reserved)], "unit": "B",
+                "device": f"GPU {device}", "unit": "B",
+                "value": [float(state.allocated), float(state.reserved) if state.is_whole else None],
             }, schema=_SAMPLES))
     return pl.concat(frames).sort("ts_ns", maintain_order=True, nulls_last=True)
 
@@ -320,7 +348,8 @@ def trace(path: Path, format: str, snapshot: Snapshot, size: int) -> Trace:
         "stream": pl.Int64, "address": pl.Int64, "stack": pl.String,
     })
     stray = snapshot.stray
-    warnings = [f"{stray:,} snapshot entries of unknown kind were left out."] * bool(stray)
+    warnings = [*snapshot.faults.warnings(),
+                *[f"{stray:,} snapshot entries of unknown kind were left out."] * bool(stray)]
     if not times:
         warnings.append("the snapshot has no history: it shows only what was held at its end (record it with "
                         "torch.cuda.memory._record_memory_history())")
@@ -344,7 +373,8 @@ def _facts(device: int, snapshot: Snapshot, zero: int) -> dict[str, Any]:
     last: dict[str, Any] = state.failures[-1] if state.failures else {}
     return {
         "device": f"GPU {device}", "allocated_bytes": state.allocated, "requested_bytes": state.requested,
-        "reserved_bytes": state.reserved, "free_bytes": state.free, "largest_free_bytes": state.largest_free,
+        "reserved_bytes": state.reserved if state.is_whole else None,
+        "free_bytes": state.free, "largest_free_bytes": state.largest_free,
         "segments": len(state.segments), "out_of_memory": len(state.failures), "asked_bytes": last.get("asked_bytes"),
         "device_free_bytes": last.get("device_free_bytes"),
         "failures": [{"at_ns": max(0, one["at_us"] - zero) * 1000, **{key: one[key] for key in one if key != "at_us"}}

@@ -314,10 +314,12 @@ class _Reader:
         """
         rows = rows.with_columns(pl.col("name", "metric", "device").cast(pl.String))
         rows = self._of_first_pass(rows)
-        own = rows.drop_nulls("start").group_by(_IDENTITY).agg(pl.col("start").unique()).filter(
-            pl.col("start").list.len() == 1).select(*_IDENTITY, alone=pl.col("start").list.first())
-        rows = rows.join(own, on=_IDENTITY, how="left", maintain_order="left").with_columns(
-            pl.coalesce("start", "alone")).drop("alone")  # another row of the dispatch says when it began
+        timed = pl.col("start") > 0  # another row of the dispatch may say when it ran
+        own = rows.filter(timed).group_by(_IDENTITY).agg(pl.col("start", "end").first().name.suffix("_other"),
+                                                         several=pl.col("start").n_unique() > 1)
+        rows = rows.join(own.filter(~pl.col("several")), on=_IDENTITY, how="left", maintain_order="left")
+        rows = rows.with_columns(pl.when(timed | pl.col("start_other").is_null()).then(name).otherwise(f"{name}_other")
+                                 .alias(name) for name in ("start", "end")).drop("start_other", "end_other", "several")
         passes = first_passes(rows.select(*_IDENTITY, "start").unique(maintain_order=True), _IDENTITY,
                               self._recording.faults)
         summed = rows.drop_nulls(["metric", "value"]).group_by(*_DISPATCH, "metric", maintain_order=True).agg(

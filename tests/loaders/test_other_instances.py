@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import lzma
+import pickle
 import shutil
 import sqlite3
 from pathlib import Path
@@ -240,3 +241,36 @@ def test_a_label_that_names_no_device_is_none(
     devices = run.kernels.select(pl.col("device").cast(pl.String)).collect().to_series()
     assert devices.null_count() >= 1 and not devices.drop_nulls().str.contains("nan|-1").any()
     assert all("nan" not in device.id and "-1" not in device.id for device in run.info.devices)
+
+
+def test_sizes_that_cannot_be_are_in_no_sum(samples: Path, tmp_path: Path) -> None:
+    document = json.loads((samples / "kineto.pt.trace.json").read_text())
+    copies = [event for event in document["traceEvents"] if event.get("cat") == "gpu_memcpy"]
+    copies[0]["args"]["bytes"], copies[1]["args"]["bytes"] = (1 << 63) - 1, -5
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    runs = open_run(tmp_path / "a.json")
+    assert ask(view("copies"), runs).facts["bytes"] is None
+    assert "2 values of traceEvents (bytes) could not be read: out of range" in runs[0].info.warnings
+    content = pickle.loads((samples / "memory_snapshot.pickle").read_bytes())
+    content["segments"][0]["total_size"] = (1 << 63) - 1
+    (tmp_path / "a.pickle").write_bytes(pickle.dumps(content))
+    runs = open_run(tmp_path / "a.pickle")
+    assert ask(view("memory"), runs).facts["devices"][0]["peak_reserved_bytes"] is None
+    assert runs[0].info.facts["memory"][0]["reserved_bytes"] is None
+    assert "1 value of segments (total_size) could not be read: out of range" in runs[0].info.warnings
+
+
+def test_a_row_of_a_dispatch_without_a_time_takes_that_of_the_others(samples: Path, tmp_path: Path) -> None:
+    name = "rocprofv3_counters/counter_collection.csv"
+    (plain,) = open_run(samples / name)
+    for value in ("abc", "0"):
+        path = with_cells(samples, tmp_path, name, "Start_Timestamp", value)
+        (run,) = open_run(path)
+        assert run.kernels.collect()["dur_ns"].to_list() == plain.kernels.collect()["dur_ns"].to_list()
+
+
+def test_lists_of_a_dump_that_nobody_reads_are_listed(samples: Path, tmp_path: Path) -> None:
+    dump = json.loads((samples / "flight_recorder/nccl_trace_rank_0.json").read_text())
+    (tmp_path / "nccl_trace_rank_0.json").write_text(json.dumps(dump | {"new_list": [1, 2]}))
+    (run,) = open_run(tmp_path / "nccl_trace_rank_0.json")
+    assert ["new_list", 2, False] in [list(table) for table in run.info.facts["tables"]]
