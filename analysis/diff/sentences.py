@@ -222,12 +222,14 @@ def _idle_text(row: DeviceWork) -> str:
 def total_line(rows: Sequence[FunctionChange], same: SameWork, by_step: bool = False) -> str:
     """One line with the device time of both runs, ``by_step`` of what was launched in one, and what ``same`` says of
     the work they do."""
-    a, b = sum(row.a_ms or 0.0 for row in rows), sum(row.b_ms or 0.0 for row in rows)
+    own = [row for row in rows if row.kind != "collective"]  # most of their time is waiting for other ranks
+    a, b = sum(row.a_ms or 0.0 for row in own), sum(row.b_ms or 0.0 for row in own)
     if not_timed := [
         run for run, side in (("A", "a_ms"), ("B", "b_ms")) if all(getattr(row, side) is None for row in rows)
     ]:
         return line("GPU", f"durations are not recorded in {' and '.join(not_timed)}")
     text = f"{units.amount(a, b)} of device time{' launched per step' if by_step else ''}"
+    text += ", without collectives" if len(own) < len(rows) else ""
     text += {"yes": " for the same work", "no": ", different work"}.get(same.answer, "")
     if a and same.proved:
         text += f" ({units.percent(100 * (b / a - 1), signed=True)})"
@@ -371,5 +373,5 @@ def _reach(cause: Cause, cycles: CycleTime | None) -> str:
     outliers = len(cycles.slow_in_b) if cycles is not None else 0
     return _REACHES[cause.reach].format(
         length=lengths.get(verdict, "whether the cycle changed is unclear"),
-        outliers=units.counted(outliers, "outlier", "outliers"),
+        outliers="outlier" if outliers == 1 else units.counted(outliers, "outlier", "outliers"),
     )

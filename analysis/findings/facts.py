@@ -57,7 +57,7 @@ def utilisation(evidence: Evidence) -> Said | None:
         return None
     name = "HFU (recomputation counted)" if work.recomputes else "MFU"
     said = f"{name} {units.percent(100 * work.mfu)} of peak FLOP/s: {units.work(work.flops)}"
-    return Said(f"{said} {units.each(evidence.step_word)}, known for "
+    return Said(f"{said} {units.each(evidence.step_word)} of {units.duration(evidence.part.step_ns)}, known for "
                 f"{units.percent(100 * work.covered, places=0)} of the kernel time outside collectives.",
                 ({"mfu": work.mfu, "flops_per_cycle": work.flops, "covered": work.covered},), short=said)
 
@@ -89,7 +89,7 @@ def costliest(evidence: Evidence) -> Said | None:
                     short=f"Top {what}: {fit_name(kernel['name'], 24)}, {units.duration(time)}")
     each = evidence.steps_each * devices
     part, on = evidence.part.of(time / each), f" on each of {units.count(devices)} devices" if devices > 1 else ""
-    return Said(f"Top {what}: {name}, {part}{on} ({share} of {whose}).", rows,
+    return Said(f"Top {what}: {name}, {part}{on} ({share} of {whose}).", ({**rows[0], "each_ns": time / each},),
                 short=f"Top {what}: {fit_name(kernel['name'], 20)}, {units.duration(time / each)} "
                       f"{units.each(evidence.step_word)}")
 

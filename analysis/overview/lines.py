@@ -15,6 +15,8 @@ from ..core.text import display
 
 SHORT = 54
 MARKS = {"problem": "✗", "hint": "!", "fact": "·", "unchecked": "○"}
+LARGE = 1 / 3
+"""Share of the base from which the top kernel is told among the findings."""
 WORTH = 0.01
 """A finding that is about less than this share of the base is no line of the answer."""
 _KINDS = {"problem": "finding", "hint": "finding", "fact": "data", "unchecked": "unchecked"}
@@ -40,13 +42,28 @@ def lines_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     """The lines of one run, from the findings in the facts of its overview."""
     rules = [one for one in facts.get("rules") or () if one["severity"] != "unchecked"]
     base = (facts.get("base") or {}).get("ns")
-    result = [line(_KINDS[one["severity"]], MARKS[one["severity"]], one["sentence"], one.get("short") or "")
-              for one in rules if not base or saved_at_most(one) is None or saved_at_most(one) >= WORTH * base]
-    if not any(one["kind"] == "finding" for one in result):
+    rules, top = _with_the_top(rules, base)
+    result = [line("finding" if one["rule"] == "costliest" and top else _KINDS[one["severity"]],
+                   MARKS[one["severity"]], one["sentence"], one.get("short") or "") for one in rules
+              if not base or saved_at_most(one) is None or saved_at_most(one) >= WORTH * base]
+    if not any(one["kind"] == "finding" and one["mark"] != "·" for one in result):
         result.insert(0, line("verdict", "✓", "No problem found by the rules that could be checked."))
     if facts.get("unchecked"):
         result.append(line("unchecked", MARKS["unchecked"], str(facts["unchecked"])))
     return result
+
+
+def _with_the_top(rules: list[dict[str, Any]], base: float | None) -> tuple[list[dict[str, Any]], bool]:
+    """The findings with the top kernel before those that are about little beside it, and whether it is among them: it
+    is where it takes at least ``LARGE`` of the base."""
+    top = next((one for one in rules if one["rule"] == "costliest"), None)
+    time = next((one.get("each_ns") or 0 for one in (top or {}).get("rows") or ()), 0)
+    if top is None or not base or time < LARGE * base:
+        return rules, False
+    others = [one for one in rules if one is not top]
+    small = [at for at, one in enumerate(others) if one["severity"] != "fact" and (saved_at_most(one) or 0) < time / 4]
+    at = min(small, default=next((at for at, one in enumerate(others) if one["severity"] == "fact"), len(others)))
+    return [*others[:at], top, *others[at:]], True
 
 
 _LABELLED = re.compile(r"(\w+)\s+(.*)", re.DOTALL)

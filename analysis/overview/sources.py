@@ -55,7 +55,7 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
         over = f" over {units.duration(last - first)}" if first is not None else ""
         nothing = f"counters{over} (see the metrics view), but {nothing}"
     only = "only times of its cycles (see the cycles view)" if run.has("cycles") else nothing
-    raise CannotAnswer(f"{run.info.label} holds {only}: no overview.")
+    raise CannotAnswer(f"{run.info.label} holds {only}.")
 
 
 def _recorded(run: Trace, options: Options) -> Overview:

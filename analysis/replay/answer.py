@@ -48,7 +48,8 @@ _HALF_HOST = Change("host", "", 0.5)
 _FORMATS = "Kineto, Nsight Systems, rocprofv3, rocpd, RPD and Perfetto recordings with runtime calls"
 ASSUMED = (
     "Host code is assumed to run as fast as before unless a change says otherwise; savings of several changes do not "
-    "add up."
+    "add up. A cause of idle time is removed wherever the host has it, also while the device works: it may save more "
+    "than Idle shows of it."
 )
 
 

@@ -175,7 +175,7 @@ def _rows(rows: list[tuple[Any, ...]], by_rank: bool) -> pl.DataFrame:
 
 def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     from ..findings.spread import share_text
-    from ..idle.facts import cause_shares, cause_times, headline_devices, summed
+    from ..idle.facts import cause_times, headline_devices, summed
 
     devices = headline_devices(idle)
     counts = {} if steps is None or not idle.scope else steps.counts()
@@ -200,10 +200,11 @@ def _summary(idle: Idle, steps: Steps | None) -> tuple[str, ...]:
     every = summed(devices)
     worst = ", ".join(
         f"{where(one)} {share_text(share(one))}" for one in sorted(devices, key=share, reverse=True)[:WORST])
-    of = f"their {word}s" if counts else "their time"
-    causes = ", ".join(cause_shares(every, MOST_CAUSES))
-    return (f"{len(devices):,} devices idle {share_text(share(every))} of {of}; most {worst}. Of the idle time: "
-            f"{causes}.",)
+    total = sum(counts.get((one.rank, one.device), 0) for one in devices) or len(devices)
+    each = f" {units.each(word)}" if counts else ""
+    causes = ", ".join(cause_times(every, MOST_CAUSES, total))
+    part = units.part_of(every.idle_ns / total, every.window_ns / total)
+    return (f"{len(devices):,} devices idle {part}{each} (mean; most {worst}): {causes}.",)
 
 
 def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:

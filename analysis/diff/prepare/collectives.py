@@ -163,5 +163,5 @@ def sentence(timings: list[CollectiveTiming], names: dict[str, str], cycle_ms: f
         late = next((f"{one} waits least in {times} of {of} cycles of {run}" for run, one, times, of in sides if one),
                     "no rank waits least in more cycles than by chance")
         most = max(timing.waits, key=lambda wait: abs(wait.b_ms - wait.a_ms)).device
-        return f"{most} waits {waited[most]} per cycle (mean) at {name}; {late}; {transfer}"
+        return f"{most} waits {waited[most]} a cycle (mean) at {name}; {late}; {transfer}"
     return None

@@ -314,7 +314,7 @@ def test_the_rank_whose_waits_changed_most_in_all_is_named_even_if_it_waits_in_f
 
     a, b = waiting(*[(0, 1000)] * 6, *[(1, 100)] * 2), waiting((1, 16_000), *[(0, 0), (1, 0)] * 3, (0, 0))
     ranks = next(line for line in diff(a, b).summary if line.startswith("Ranks"))
-    assert "GPU 1 waits 0.025 → 2.00 ms per cycle (mean) at ncclAllReduce" in ranks
+    assert "GPU 1 waits 0.025 → 2.00 ms a cycle (mean) at ncclAllReduce" in ranks
 
 
 def test_a_slower_transfer_is_seen_through_the_waiting() -> None:

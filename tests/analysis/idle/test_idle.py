@@ -321,7 +321,7 @@ def test_of_many_devices_one_sentence_names_those_that_waited_most():
     runs = [replace(run, info=replace(run.info, ranks=tuple(range(count)))) for run, count in ((few, 4), (many, 8))]
     assert len(ask(view("idle"), (runs[0],)).summary) == 4
     assert ask(view("idle"), (runs[1],)).summary == (
-        "8 devices idle 19% of their time; most GPU 7 of rank 7 32%, GPU 6 of rank 6 29%, GPU 5 of rank 5 25%. Of the "
-        "idle time: unknown 100%.",)
+        "8 devices idle 700 ns of 3.70 µs (mean; most GPU 7 of rank 7 32%, GPU 6 of rank 6 29%, GPU 5 of rank 5 25%): "
+        "unknown launches 700 ns.",)
     pair = ask(view("idle"), (runs[1], runs[1])).summary
     assert [line[:13] for line in pair if "devices idle" in line] == ["A: 8 devices ", "B: 8 devices "]

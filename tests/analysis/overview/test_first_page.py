@@ -113,3 +113,18 @@ def test_how_few_cycles_and_without_which_is_said_with_the_verdict() -> None:
                if one["kind"] == "verdict")
     assert line["long"] == ("Slower: 100 → 110 ms a cycle, mean +10.0 ms (95% CI +5.0 to +15 ms), without the first "
                             "cycle; only three cycles in B.")
+
+
+def test_the_top_kernel_stands_above_what_is_little_beside_it() -> None:
+    from warplens.analysis.overview.lines import lines_of
+
+    def finding(rule: str, severity: str, at_most: float | None, **more: Any) -> dict[str, Any]:
+        return {"rule": rule, "severity": severity, "sentence": rule, "at_most_ns": at_most, "short": "", **more}
+
+    top = finding("costliest", "fact", None, rows=[{"each_ns": 50.0}])
+    rules = [finding("host", "problem", 30.0), finding("slow cycles", "problem", 2.0), finding("busy", "fact", None)]
+    rules.append(top)
+    said = [one["long"] for one in lines_of({"rules": rules, "base": {"ns": 100.0}})]
+    assert said == ["host", "costliest", "slow cycles", "busy"]
+    small = [{**one, "rows": [{"each_ns": 20.0}]} if one is top else one for one in rules]
+    assert [one["long"] for one in lines_of({"rules": small, "base": {"ns": 100.0}})][-1] == "costliest"

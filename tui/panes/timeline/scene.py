@@ -128,7 +128,10 @@ def foot(view: LaneView) -> list[Strip]:
     position = f"line {view.selected + 1} of {len(rows)}" if rows else ""
     families = [f"{LETTERS[one]} {TITLES[one]}" for one in LETTERS if one in view.families]
     signs = ["▂ ░ ╌ busy part of the column: kernels, host; collectives; copies"] if families else []
-    ways = ([frame.dim(one) for one in way] for way in ([*families, *signs], families))
+    brief = ["▂ ░ ╌ busy: kernels, host; collectives; copies"] if families else []
+    letters = [" ".join(LETTERS[one] for one in LETTERS if one in view.families)]
+    ways = ([frame.dim(one) for one in way] for way in (
+        [*families, *signs], [*families, *brief], [*letters, *brief], families))
     legend = frame.widest(view.size.width, *ways)
     lower = paint.lower(frame.Frame(legend=legend, position=frame.dim(position)), True)
     chosen = _selection(view)
