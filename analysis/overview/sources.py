@@ -47,7 +47,9 @@ def overview_of(run: Trace, options: Options, side: Literal["a", "b"], whole: bo
     if run.has("kernels") or run.has("kernel_stats"):
         return _untimed(limited, options)
     nothing = "no device activity, operators or calls with times"
-    if run.has("metrics"):
+    if run.has("allocations"):
+        nothing = "allocations of memory and no kernels: the memory view says who holds it"
+    elif run.has("metrics"):
         first, last = run.metrics.select(
             pl.col("ts_ns").min(),
             last=pl.max_horizontal((pl.col("ts_ns") + pl.col("dur_ns")).max(), pl.col("ts_ns").max()),

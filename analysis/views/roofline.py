@@ -147,7 +147,7 @@ def _sentences(roofline: Roofline, facts: dict[str, Any]) -> tuple[str, ...]:
     if facts["mfu"] is not None:
         parts.append(f"{'HFU' if roofline.recomputes else 'MFU'} {units.percent(100 * facts['mfu'])}")
     if facts["flops_per_cycle"] is not None:
-        parts.append(f"{units.work(facts['flops_per_cycle'])} per cycle")
+        parts.append(f"{units.work(facts['flops_per_cycle'])} a cycle")
     if roofline.known_share is not None:
         parts.append(f"work known for {units.percent(100 * roofline.known_share)} of device time without collectives")
     return (*lines, " · ".join(parts)) if parts else tuple(lines)

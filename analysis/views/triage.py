@@ -367,7 +367,7 @@ def _cause(one: dict[str, Any]) -> str:
     name = cause_name(one["kind"], one["name"] if one["kind"] == "idle" else fit_name(one["name"], _NAME))
     other = f", in B {fit_name(one['name_b'], _NAME)}" if one["name_b"] else ""
     delta = units.figure(one["delta_ms"], signed=True)
-    return f"{name}{other}: {units.amount(one['a_ms'], one['b_ms'])} per cycle, {delta}"
+    return f"{name}{other}: {units.amount(one['a_ms'], one['b_ms'])} a cycle, {delta}"
 
 
 VIEW = View("triage", COLUMNS, build, scopes_itself=True, noun="findings", details=lambda row, runs, options: [])
