@@ -14,6 +14,7 @@ from ..contract.view import Answer, CannotAnswer, Runs, View, lettered
 from ..core import units
 from ..core.device_pairs import mapped, note, renamed_devices
 from ..core.text import display
+from ..memory.allocators import BEFORE, UNKNOWN
 from ..memory.findings import memory_findings
 from ..memory.peaks import CHANGE, Peak, Peaks, memory_of
 from ..table.sides import paired_rows
@@ -107,7 +108,8 @@ def _summary(memory: Peaks) -> tuple[str, ...]:
 def _holders(memory: Peaks) -> str:
     """The two places that hold most of the peak: 'Most is held by transformer.py:22 forward, 1.3 of 18.0 GiB, …'."""
     whole, rows = memory.peaks[0].bytes, memory.rows.sort("bytes", descending=True, nulls_last=True)
-    named = [f"{display(str(frame or 'a place without a stack').rpartition('/')[2], 60)} ({units.size(held)})"
+    words = {BEFORE: "blocks from before the recording", UNKNOWN: "places without a stack"}
+    named = [f"{words.get(frame or UNKNOWN) or display(str(frame).rpartition('/')[2], 60)} ({units.size(held)})"
              for frame, held in rows.select("frame", "bytes").head(2).iter_rows() if held]
     return f"Of the {units.size(whole)} most is held by {' and '.join(named)}."
 
