@@ -58,6 +58,10 @@ def fitted(left: Content, right: Content, width: int) -> Content:
     return Content.assemble(left, " " * (room - left.cell_length), right)
 
 
+NARROW = 72
+"""Cells of the header from which the key beside the current activity has room."""
+
+
 class Header(Line):
     """Title, open runs, current activity, number of warnings, and the help key."""
 
@@ -66,8 +70,8 @@ class Header(Line):
     def show_state(self, text: str, warnings: int, busy: str, help_key: str) -> None:
         """``text`` describes the open runs; ``busy`` the running task, '' for none."""
         parts: list[tuple[str, str]] = []
-        if busy:
-            parts.append((f" {busy} ", "$accent"))
+        if busy:  # where both have no room the key is left out: that a question is open is never
+            parts.append((f" {busy if self.size.width >= NARROW else busy.partition(' ^')[0]} ", "$accent"))
         if warnings:
             parts.append((f" {WARNING} {warnings} ", "bold $warning"))
         parts.append((f" {help_key} help ", content_style("dim")))

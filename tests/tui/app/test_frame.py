@@ -9,6 +9,7 @@ from app_runs import app_on, press, screen_text, settled
 from warplens.analysis.query.ask import ask
 from warplens.analysis.views import view
 from warplens.loaders.ingest.opening import open_run
+from warplens.tui.widgets.chrome import Header
 
 
 async def tabs_at(width: int) -> str:
@@ -26,6 +27,18 @@ async def test_tabs_are_whole_where_they_fit_and_the_longest_give_way_first() ->
     assert "8 Idle 0 SQL v Coll b W" in narrower and "Collectives" not in narrower
     narrow = await tabs_at(44)
     assert "▐3 Kern▌" in narrow and " v b" in narrow
+
+
+async def test_a_running_question_is_seen_on_the_narrowest_screen() -> None:
+    """A long title and the key that cancels must not push it out: what is shown is not final while it runs."""
+    app = app_on("a", view="kernels")
+    async with app.run_test(size=(60, 20)) as pilot:
+        await settled(pilot)
+        app.main.query_one(Header).show_state("run of a long name → another run of a long name", 0,
+                                              "Computing… ^C cancels", "?")
+        await pilot.pause()
+        line = screen_text(app).splitlines()[0]
+        assert "Computing…" in line and "? help" in line
 
 
 async def test_columns_that_were_chosen_are_remembered() -> None:
