@@ -84,7 +84,8 @@ class FormatLoader(ABC):
 
     def recognises(self, path: Path) -> bool:
         """Whether a file that no loader recognises by its beginning is of this format; by default, by its name."""
-        return path.name.endswith(self.named or "\n")
+        name = path.stem if path.suffix in (".gz", ".zst", ".xz", ".bz2") else path.name
+        return name.endswith(self.named or "\n")
 
     def load(self, job: Job) -> tuple[Trace, ...]:
         """Read the whole input: one Trace, or several if the file holds several runs. Raises Unreadable."""

@@ -28,7 +28,7 @@ class Kineto(FormatLoader):
     name = "kineto"
     title = "PyTorch Kineto / Chrome trace JSON (also Ascend and JAX), .gz and .zst"
     suffixes = (".pt.trace.json", ".json")
-    version = 14
+    version = 15
     reader = "load"
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
     ready_tables = True

@@ -162,6 +162,10 @@ def _trace(job: Job, scanned: Scanned) -> Trace:
         from .flows import tie_backward
 
         trace = tie_backward(trace, job, origin)
+    if scanned.tables.spools["metrics"].rows:
+        from ..recording.quantities import with_checked
+
+        trace = with_checked(trace, job)
     return trace
 
 

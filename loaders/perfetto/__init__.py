@@ -25,7 +25,7 @@ class Perfetto(FormatLoader):
     name = "perfetto"
     title = "Perfetto trace (.pftrace, .perfetto-trace): track events of PyTorch and others, counters, .gz and .zst"
     suffixes = (".pftrace", ".perfetto-trace", ".perfetto")
-    version = 6
+    version = 7
     reader = "read"
     fills = ("kernels", "host", "metrics", "cycles", "allocations")
 

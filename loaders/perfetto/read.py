@@ -28,6 +28,7 @@ from ..protobuf.stretches import Stretch, Stretches
 from ..protobuf.tokens import Ints, map_distinct
 from ..protobuf.walk import walk_for
 from ..recording.database import tables_of
+from ..recording.quantities import with_checked
 from ..trace import Device, Info, Trace
 from .counters import Counters
 from .events import Begins, TrackEvents, counts, events_of, kinds
@@ -85,7 +86,7 @@ class _Load:
             self.counters.flush()
             frames = self.tables.finish(rank_of(self.document), self.job.lasting)
             trace = Trace(self._info(broken, stretches, compressed)).with_tables(**frames)
-            return without_repeats(trace, self.job)
+            return with_checked(without_repeats(trace, self.job), self.job)
 
     def _take(self, stretch: Stretch) -> None:
         tokens = stretch.tokens

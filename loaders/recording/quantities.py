@@ -8,12 +8,16 @@ no GPU clock is above 10,000 MHz, no device takes more than 10 kW, and no share 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import NamedTuple
 
 import polars as pl
 
+from ..account.repeats import rewritten
+from ..loader import Job
 from ..schema import NAME
+from ..trace import Trace
 from .faults import OUT_OF_RANGE, Faults
 from .values import LIMIT
 
@@ -92,3 +96,17 @@ def checked(samples: pl.DataFrame, faults: Faults, table: str) -> pl.DataFrame:
         samples = samples.with_columns(
             value=pl.when(over.fill_null(False)).then(value * limit.factor).otherwise(value))
     return samples
+
+
+def with_checked(trace: Trace, job: Job) -> Trace:
+    """The trace with its counters checked, of readers that write them before all are known."""
+    if not trace.has("metrics"):
+        return trace
+    counters = trace.metrics.group_by("metric", "unit").agg(most=pl.col("value").abs().max()).collect(
+        engine="streaming").with_columns(pl.col("metric", "unit").cast(pl.String))
+    most = {limit.unit: limit.most for limit in _LIMITS}
+    if not any(kind_of(name or "") or (size or 0) > most.get(unit, math.inf) for name, unit, size in counters.rows()):
+        return trace
+    faults = Faults()
+    rows = checked(trace.metrics.collect(), faults, "the counters")
+    return trace.with_tables(metrics=rewritten("metrics", rows.lazy(), job)).warn(*faults.warnings())

@@ -4,6 +4,7 @@ databases of several recordings, samples in long form."""
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import lzma
 import pickle
@@ -274,3 +275,26 @@ def test_lists_of_a_dump_that_nobody_reads_are_listed(samples: Path, tmp_path: P
     (tmp_path / "nccl_trace_rank_0.json").write_text(json.dumps(dump | {"new_list": [1, 2]}))
     (run,) = open_run(tmp_path / "nccl_trace_rank_0.json")
     assert ["new_list", 2, False] in [list(table) for table in run.info.facts["tables"]]
+
+
+def test_counters_of_a_chrome_trace_are_those_of_the_one_table(tmp_path: Path) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2, "args": {"device": 0}}
+    counters = {"GPU 0 SM clock": 1_755_000_000, "GPU 0 power (W)": 450_000, "GPU 0 XID": 79, "GPU 0 util (%)": 5000}
+    events = [kernel, *({"ph": "C", "name": name, "pid": 0, "ts": at, "args": {"value": value}}
+                        for name, value in counters.items() for at in range(3))]
+    (tmp_path / "a.json").write_text(json.dumps(events))
+    runs = open_run(tmp_path / "a.json")
+    means = dict(ask(view("metrics"), runs).frame.select("metric", "mean").rows())
+    assert means == {"SM clock": 1755.0, "power (W)": 450.0, "XID": None, "util (%)": None}
+    assert any("recorded in Hz under the unit MHz" in warning for warning in runs[0].info.warnings)
+    assert "3 values of the counters (util (%)) could not be read: out of range" in runs[0].info.warnings
+
+
+def test_a_report_known_by_its_name_is_known_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "run_openmp_sum.csv.gz"
+    path.write_bytes(gzip.compress(
+        b"Time (%),Total Time (ns),Count,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        b"100,900,3,300,300,300,300,0,Parallel\n"))
+    (run,) = open_run(path)
+    assert run.host_stats.select(pl.col("kind").cast(pl.String), "count", "total_ns").collect().row(0) == (
+        "openmp", 3, 900)
