@@ -63,9 +63,16 @@ def nested(count: int) -> Events:
     yield from plain(count)
 
 
+def overlapping(count: int) -> Events:
+    """Launches of one stream that all run at once, so that each runs through many guessed repetitions."""
+    for number in range(count):
+        yield kernel(number, dur=20 * count)
+
+
 KINDS: dict[str, tuple[Callable[[int], Events], int, str]] = {
     "plain": (plain, 30_000, "kernels"), "begin-end": (begin_end, 30_000, "kernels"),
     "nan": (not_numbers, 30_000, "kernels"), "names": (names, 15_000, "kernels"), "nested": (nested, 10_000, "ranges"),
+    "overlapping": (overlapping, 10_000, "overview"),
     "ranks": (plain, 4, "ranks"), "many-ranks": (plain, 20, "ranks"),
 }
 """Name: (events, the smaller number, the view)."""

@@ -111,14 +111,22 @@ def _of_activities(every: pl.DataFrame, begin: Ints, end: Ints, cycle: Ints, cou
         each = np.concatenate(([0.0], np.cumsum(np.where(owned, length / np.maximum(running, 1), 0.0))))
         free &= ~owned
         first = np.searchsorted(end, starts[some], side="right")
-        reach = np.maximum(np.searchsorted(begin, ends[some], side="left") - first, 0)
-        activity = np.repeat(some, reach)
-        piece = np.arange(len(activity)) - np.repeat(np.cumsum(reach) - reach, reach) + np.repeat(first, reach)
-        low, high = np.maximum(starts[activity], begin[piece]), np.minimum(ends[activity], end[piece])
-        spent = each[np.searchsorted(points, high)] - each[np.searchsorted(points, low)]
-        np.add.at(totals, (number[activity], cycle[piece]), spent)
-    names = keys.with_columns(number=pl.Series(number)).unique("number").sort("number")
-    return {(kind, name): row for (kind, name, _), row in zip(names.rows(), totals, strict=True) if row.any()}
+        last = np.searchsorted(begin, ends[some], side="left") - 1
+        for piece, there in ((first, last >= first), (last, last > first)):
+            activity, at = some[there], piece[there]
+            low, high = np.maximum(starts[activity], begin[at]), np.minimum(ends[activity], end[at])
+            spent = each[np.searchsorted(points, high)] - each[np.searchsorted(points, low)]
+            np.add.at(totals, (number[activity], cycle[at]), spent)
+        between = last > first + 1  # whole stretches, counted per name: there may be as many as activities
+        if between.any():
+            names, row = np.unique(number[some[between]], return_inverse=True)
+            through = np.zeros((len(names), len(begin) + 1))
+            np.add.at(through, (row, first[between] + 1), 1.0)
+            np.add.at(through, (row, last[between]), -1.0)
+            whole = each[np.searchsorted(points, end)] - each[np.searchsorted(points, begin)]
+            np.add.at(totals, (names[:, None], cycle[None, :]), np.cumsum(through, axis=1)[:, :-1] * whole)
+    named = keys.with_columns(number=pl.Series(number)).unique("number").sort("number")
+    return {(kind, name): row for (kind, name, _), row in zip(named.rows(), totals, strict=True) if row.any()}
 
 
 def _of_idle_time(
