@@ -20,7 +20,7 @@ from ..contract.options import SIDES, Options, Side
 from ..contract.view import Answer, CannotAnswer, Runs, ScopeRefused, lettered, merged_notes, neither
 from ..core import units
 from ..core.device_pairs import LINK, mapped, note, only_device, renamed_devices
-from ..table.sides import Places, paired_rows
+from ..table.sides import Places, names_note, paired_rows
 
 if TYPE_CHECKING:
     from .whole import WholeCycles
@@ -76,7 +76,8 @@ def paired(
     summary = lettered([(*side.sums, *side.summary) for side in sides])
     return Answer(
         joined.lazy(), {side: result.facts for side, result in zip(SIDES, sides, strict=True)} | per.facts, summary,
-        (*merged_notes([side.notes for side in sides]), *note(moved), *per.notes),
+        (*merged_notes([side.notes for side in sides]), *note(moved),
+         *names_note(a, b, columns), *per.notes),
         cycle_summary=(per.sentence(joined, columns), *lines) if per.has_sums else (),
     )
 

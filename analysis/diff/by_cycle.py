@@ -121,7 +121,7 @@ def compare(runs: tuple[Trace, Trace], ready: Prepared, options: Options) -> Ans
         *cause_lines(cause, changed, cycles, same), data,
     ]
     notes = [*ready.notes, *replay_notes((replays(runs[0]), replays(runs[1]))), *_notes(matched, rows, ready)]
-    ordered = under_their_rows(in_order(table, _first(change, cycles)))
+    ordered = under_their_rows(in_order(table, _first(change, cycles), same.proved))
     return Answer(ordered.lazy(), verdict.facts() | {"histogram": shape}, tuple(lines), tuple(notes))
 
 

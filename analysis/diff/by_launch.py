@@ -104,7 +104,7 @@ def by_launch(runs: tuple[Trace, Trace], options: Options) -> Answer:
     if any(run.info.serialised for run in runs):
         notes.append("Launches were replayed one by one: totals are not wall time.")
     rows += _idle_rows(runs, options, same) if steps is not None else []
-    ordered = under_their_rows(in_order(frame_of(rows)))
+    ordered = under_their_rows(in_order(frame_of(rows), judged=same.proved))
     return Answer(ordered.lazy(), verdict.facts(), tuple(lines), tuple(notes))
 
 

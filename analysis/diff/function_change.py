@@ -107,11 +107,16 @@ def category(kind: str | None, device: str | None) -> Category:
     return "host" if device == "Host" else "device"
 
 
-def in_order(table: pl.DataFrame, first: tuple[str, str | None, str | None] | None = None) -> pl.DataFrame:
+def in_order(
+    table: pl.DataFrame, first: tuple[str, str | None, str | None] | None = None, judged: bool = True
+) -> pl.DataFrame:
     """The table sorted: ``first`` (function, device, kind), the first cause of the cycle's change, then regressions,
-    then improvements, then the rest by size of change, without one by their time."""
+    then improvements, then the rest by size of change, without one by their time. Where the runs are not ``judged``,
+    for nothing shows that both do the same work, all rows by size of change, those of the host last."""
     groups = dict.fromkeys(REGRESSIONS, 0) | dict.fromkeys(("faster", "fewer launches", "gone"), 1)
     group = pl.col("verdict").replace_strict(groups, default=2, return_dtype=pl.Int8)
+    if not judged:
+        group = 2 + (pl.col("device") == "Host").fill_null(False).cast(pl.Int8)
     sure = pl.when(group < 2).then("sure_ms").fill_null(0.0)
     here = pl.min_horizontal(sure, pl.col("lost_here_ms").fill_null(float("inf")))
     foremost = []

@@ -74,7 +74,8 @@ class SideBySide(Struct, frozen=True):
         parts += [f"{TITLES.get(one.name, one.name)} {_amounts(one)}" for one in self.families[:3]]
         parts += [f"under {display(one.name, 32)} {_amounts(one)}" for one in self.modules[:2]]
         lacking = f". Not compared: {'; '.join(self.lacking)}" if self.lacking else ""
-        return f"per {self.per}, no verdict: {', '.join(parts)}{lacking}."
+        unit = "one step of each" if self.per == "step" else "the recordings"
+        return f"{unit}, no verdict: {', '.join(parts)}{lacking}."
 
 
 def _amounts(part: BothRuns) -> str:

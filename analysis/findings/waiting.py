@@ -151,7 +151,7 @@ def capture(evidence: Evidence) -> Said | None:
                 short="Graph capture, not a run: kernels are only recorded")
 
 
-@rule("unexplained", "fact", "launches")
+@rule("unexplained", "hint", "launches")
 def unexplained(evidence: Evidence) -> Said | None:
     """Devices are idle, and nothing in the recording explains it."""
     waits = evidence.measured.waits

@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 import polars as pl
 
 from ..contract.column import Column, keys_of, ranked_sums
-from ..core.names.same_function import Function, same_functions
+from ..core import units
+from ..core.names.same_function import Function, function_key, same_functions
+from ..core.names.short_name import fit_name
 
 Places = Mapping[str, Collection[str | int]]
 """The values of some keys that a run has: its devices, its ranks."""
@@ -66,18 +68,36 @@ def _with_keys_of_one_type(a: pl.DataFrame, b: pl.DataFrame, keys: Sequence[str]
 
 def _under_the_same_names(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """B with A's names for functions that are named differently there."""
+    keys, pairs = _other_names(a, b, columns)
+    if not pairs:
+        return b
+    names = [pairs.get((row[0], row[1:]), row[0]) for row in b.select(pl.col(*keys).cast(pl.String)).rows()]
+    return b.with_columns(pl.Series(keys[0], names, pl.String).cast(b.schema[keys[0]]))
+
+
+def _other_names(
+    a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]
+) -> tuple[list[str], dict[Function, str]]:
+    """The key columns, the name first, and A's name of each function of B that is named differently there."""
     name = next((one.name for one in columns if one.role == "name" and one.pairs == "key"), None)
     size = next((one.name for one in columns if one.role == "count" and one.pairs == "sum"), None)
     if name is None or size is None:
-        return b
+        return [], {}
     keys = [name, *(key for key in keys_of(columns) if key != name)]
 
     def functions(side: pl.DataFrame) -> dict[Function, float]:
         rows = side.drop_nulls(name).select(pl.col(*keys).cast(pl.String), often=pl.col(size).fill_null(0)).rows()
         return {(row[0], row[1:-1]): row[-1] for row in rows}
 
-    pairs = same_functions(functions(a), functions(b))
+    return keys, same_functions(functions(a), functions(b))
+
+
+def names_note(a: pl.DataFrame, b: pl.DataFrame, columns: Sequence[Column]) -> tuple[str, ...]:
+    """A note where rows of B stand under another name of A, not only under another spelling of theirs."""
+    pairs = {now: was for (now, _), was in _other_names(a, b, columns)[1].items()
+             if function_key(now) != function_key(was)}
     if not pairs:
-        return b
-    names = [pairs.get((row[0], row[1:]), row[0]) for row in b.select(pl.col(*keys).cast(pl.String)).rows()]
-    return b.with_columns(pl.Series(name, names, pl.String).cast(b.schema[name]))
+        return ()
+    now, was = min(pairs.items(), key=lambda one: (len(one[0]), one))
+    names = units.counted(len(pairs), "name of B stands under its", "names of B stand under their")
+    return (f"{names} like in A: {fit_name(now, 60)} under {fit_name(was, 60)}.",)

@@ -193,6 +193,11 @@ def _change(was: float, now: float, moved: bool) -> str:
     return f"{text} ({units.percent(100 * (now - was) / was, signed=True, places=2)})" if moved and was else text
 
 
+def _are_not_whole(source: str | None) -> str:
+    """What repetitions that are not whole lack: records of marked steps; guessed ones may launch something else."""
+    return "are not whole" if source == "pattern" else "lack GPU records"
+
+
 def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[str, ...]:
     """Lines for one run: number and source of the cycles, warm-up, outliers, incomplete cycles, mean, median and p99.
     ``busy`` is the sentence on device utilisation that all views share."""
@@ -205,7 +210,7 @@ def run_summary(cycles: Cycles, facts: dict[str, Any], busy: str = "") -> tuple[
     if facts["outliers"]:
         first += f" · {units.counted(facts['outliers'], 'outlier', 'outliers')}"
     if facts["incomplete"]:
-        first += f" · {facts['incomplete']} of {count} lack GPU records"
+        first += f" · {facts['incomplete']} of {count} {_are_not_whole(facts['source'])}"
     step = kept(frame)["step_ns"].mean() if frame["device_ns"].count() else None
     second = _time(facts["mean_us"]) if count == 1 else (
         f"mean {_time(facts['mean_us'])}, median {_time(facts['median_us'])}, p99 {_time(facts['p99_us'])}")
@@ -230,7 +235,7 @@ def pair_summary(facts: dict[str, Any], headline: str, moved: bool, on_host: boo
         first += f" (B: {_anchor(right)})"
     lacking = left["incomplete"] + right["incomplete"]
     if lacking:
-        first += f" · {lacking} of {left['n'] + right['n']} lack GPU records"
+        first += f" · {lacking} of {left['n'] + right['n']} {_are_not_whole(left['source'])}"
     median_given = "(median " in headline and not moved  # else the change follows
     shown = (("mean", "mean_us"),) if median_given else (("mean", "mean_us"), ("median", "median_us"))
     changes = [f"{what} {_change(left[key], right[key], moved)}" for what, key in shown]

@@ -32,7 +32,7 @@ def legend(sides: Sequence[Sequence[Bar]]) -> Pieces:
     bars = [bar for side in sides for bar in side]
     signs = (("█", "top", "busy", any(bar.busy for bar in bars)),
              ("▓", "bar", "waiting", any(bar.busy is not None and bar.busy < bar.ns for bar in bars)),
-             ("▒", "faint", "no device records", any(bar.busy is None for bar in bars)),
+             ("▒", "faint", "no device figures", any(bar.busy is None for bar in bars)),
              ("▲", "bad", "outlier", any(bar.outlier for bar in bars)))
     return pieces_of([((sign, role), (f" {name}", "dim")) for sign, role, name, drawn in signs if drawn])
 

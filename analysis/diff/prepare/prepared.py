@@ -225,7 +225,7 @@ def caveats(runs: tuple[Trace, Trace], options: Options) -> list[str]:
     reasons = []
     if names[0] and names[1] and names[0] != names[1]:
         a, b = (", ".join(display(name, 40) for name in side) for side in names)
-        reasons.append(f"different devices: A ran on {a}, B on {b}")
+        reasons.append(f"different devices: {a} → {b}")
     return [*reasons, *_different_cycles(runs, options), *replay_reasons((replays(runs[0]), replays(runs[1])))]
 
 

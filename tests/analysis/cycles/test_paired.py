@@ -11,7 +11,7 @@ from warplens.analysis.contract.column import Column
 from warplens.analysis.contract.options import Options, Side
 from warplens.analysis.contract.view import Answer
 from warplens.analysis.cycles.paired import OneRun, paired
-from warplens.analysis.table.sides import paired_rows
+from warplens.analysis.table.sides import names_note, paired_rows
 from warplens.loaders.trace import Trace
 
 DEVICE = Column("device", "device", "text", "its device", pairs="key")
@@ -50,3 +50,13 @@ def test_rows_meet_although_one_run_has_its_names_as_categories() -> None:
         assert (row["device"], row["calls_a"], row["calls_b"]) == ("GPU 0", 2, 2)
     unknown = text.with_columns(device=pl.lit(None))
     assert paired_rows(unknown, text, (DEVICE, calls)).height == 2
+
+
+def test_a_row_of_b_under_another_name_of_a_is_noted_and_another_spelling_is_not() -> None:
+    columns = (Column("name", "kernel", "text", "its name", role="name", pairs="key"),
+               Column("count", "count", "count", "its launches", role="count", pairs="sum"))
+    a, ours, spelt = (pl.DataFrame({"name": [name], "count": [2]}) for name in (
+        "ampere_sgemm_32x128_tn", "volta_sgemm_32x128_tn", "ampere_sgemm_32x128_tn.kd"))
+    assert paired_rows(a, ours, columns).height == paired_rows(a, spelt, columns).height == 1
+    assert names_note(a, ours, columns)[0].startswith("1 name of B stands under its like in A: sgemm 32x128 tn")
+    assert names_note(a, spelt, columns) == names_note(a, a, columns) == ()

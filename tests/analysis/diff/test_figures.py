@@ -201,7 +201,7 @@ def test_a_breakdown_without_a_step_has_no_sentence() -> None:
 
 def test_time_per_flop_is_said_where_both_runs_know_it() -> None:
     both = SideBySide("step", 10.0, 20.0, 1e9, 2e9, 300.0, 600.0, (), (), ())
-    assert both.sentence == "per step, no verdict: device time 10.0 → 20.0 ms, per GFLOP 300.0 µs → 600.0 µs."
+    assert both.sentence == "one step of each, no verdict: device time 10.0 → 20.0 ms, per GFLOP 300.0 µs → 600.0 µs."
     assert "GFLOP" not in replace(both, us_per_gflop_b=None).sentence
 
 

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from warplens.analysis.contract.options import Options
+from warplens.analysis.diff.function_change import FunctionChange, category, frame_of, in_order
 from warplens.analysis.diff.prepare.samples import work_of
 from warplens.loaders import schema
 from warplens.loaders.trace import Info, Trace
@@ -27,3 +28,13 @@ def test_rows_are_in_order_and_once_each(seed: int) -> None:
     plain = pl.DataFrame(rows, infer_schema_length=None).select(ORDER).unique().sort(ORDER)
     assert found.equals(plain)
     assert set(work.metrics["metric"]) == {"power", "clock"}
+
+
+def test_where_nothing_was_judged_the_largest_change_of_the_devices_comes_first() -> None:
+    rows = [FunctionChange(name, device, "kernel", category("kernel", device), None, None, delta_ms=delta, a_ms=1.0,
+                           b_ms=1.0, verdict=verdict, sure_ms=sure)
+            for name, device, delta, verdict, sure in (
+                ("small and new", "GPU 0", 0.1, "new", 0.1), ("gone", "GPU 0", -0.2, "gone", -0.2),
+                ("copies", "GPU 0", 15.0, "not judged", None), ("call", "Host", 52.0, "not judged", None))]
+    assert in_order(frame_of(rows), judged=False)["function"].to_list() == ["copies", "gone", "small and new", "call"]
+    assert in_order(frame_of(rows))["function"].to_list() == ["small and new", "gone", "call", "copies"]

@@ -94,11 +94,11 @@ def test_the_reason_why_nothing_is_judged_is_said_once() -> None:
     why = "nothing shows that both do the same work: no shapes"
     said = [f"Cycle   not judged (mean 3.00 ms in A, 3.00 ms in B): {why}",
             "GPU     GPU 0 work a cycle: 1.00 → 2.00 ms",
-            f"Data    not judged: {why}; different devices: A ran on X, B on Y"]
+            f"Data    not judged: {why}; different devices: X → Y"]
     times = {"verdict": "not judged", "compared_a_ms": 3.0, "compared_b_ms": 3.0}
     lines = {one["kind"]: f"{one['mark']} {one['long']}" for one in lines_of_pair(said, times)}
     assert lines["verdict"] == f"○ Not judged: 3.00 → 3.00 ms a cycle: {why}."
-    assert lines["data"] == "· Data: different devices: A ran on X, B on Y"
+    assert lines["data"] == "· Data: different devices: X → Y"
     assert lines["effect"] == "· GPU 0 work a cycle: 1.00 → 2.00 ms"
     assert not any(one["kind"] == "data" for one in lines_of_pair([said[0], f"Data    not judged: {why}"], times))
 
