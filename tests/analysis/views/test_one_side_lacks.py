@@ -57,7 +57,7 @@ def test_where_one_side_is_an_answer_the_other_is_said_to_have_none(whole: Trace
     triage = ask(view("triage"), runs)
     of_bare = [row["finding"] for row in triage.frame.to_dicts() if row["run"] == lacks]
     assert len(of_bare) == 1 and of_bare[0].startswith("Counters show no fault")
-    assert any(said.startswith(f"{has}: whole: ") for said in triage.summary)
+    assert any(section.title.startswith(f"{has} alone: ") and "whole: " in str(section) for section in triage.page)
     counters = ask(view("metrics"), runs)
     assert set(counters.summary) == {f"{has}: 0 counters, 0 samples", f"{lacks}: 1 counter, 2 samples"}
     assert counters.frame.height == 1
