@@ -6,26 +6,23 @@ the others' time is waiting for the rank that has it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
-from ...loaders.trace import Trace
-from ..contract.options import Options
 from ..core import units
-from ..cycles.detection import view_cycles
-from ..cycles.step_facts import step_by_rank
 from .arrivals import Arrivals
 
 MOST_CALLS, MOST_RANKS = 16, 32
 """Calls with the longest waits that the fact holds, and ranks with most time in collectives."""
 
 
-def each_call(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any] | None:
+def each_call(arrivals: Arrivals, steps: Mapping[int | None, float]) -> dict[str, Any] | None:
     """The calls with the longest waits, in order of time: ``count`` and ``ranks`` in all; ``calls`` = [{``kind``,
     ``wait_ns`` of all ranks together, ``shortest_ns``, ``last``}]; ``rows`` = [{``name``, ``dur_ns`` of each call (null
-    where it took no part), ``comm_ns`` and ``wait_ns`` of all its matched calls, ``step_ns`` where the rank has one
-    step}], by rank. None unless calls of several ranks are matched."""
+    where it took no part), ``comm_ns`` and ``wait_ns`` of all its matched calls, ``step_ns``, its length in
+    ``steps``}], by rank. None unless calls of several ranks are matched."""
     met = arrivals.met
     if met["member"].n_unique() < 2:
         return None
@@ -37,15 +34,12 @@ def each_call(run: Trace, arrivals: Arrivals, options: Options) -> dict[str, Any
         "dur_ns", "member", descending=[True, False])
     cells = {(instance, member): dur for instance, member, dur in met.filter(
         pl.col("instance").is_in(chosen["instance"].implode())).select("instance", "member", "dur_ns").rows()}
-    cycles = view_cycles(run, options)
-    steps, single = step_by_rank(cycles), cycles.frame.group_by("rank").len()
-    once = {rank for rank, count in single.rows() if count == 1}
     rows = []
     for member, took, waited, _ in sorted(sums.head(MOST_RANKS).rows()):
         one = arrivals.members[member]
         rows.append({
             "name": one.text, "dur_ns": [cells.get((instance, member)) for instance in chosen["instance"]],
-            "comm_ns": took, "wait_ns": waited, "step_ns": steps.get(one.rank) if one.rank in once else None,
+            "comm_ns": took, "wait_ns": waited, "step_ns": steps.get(one.rank),
         })
     calls = [{"kind": kind, "wait_ns": wait, "shortest_ns": shortest,
               "last": None if last is None else arrivals.members[last].text}

@@ -14,7 +14,7 @@ from ...loaders.trace import REDUCED, Trace
 from ..communication.arrivals import Arrivals, arrivals_of
 from ..contract.options import SIDES, Options
 from ..contract.sections import Section
-from ..contract.view import CannotAnswer, Runs
+from ..contract.view import Answer, CannotAnswer, Runs
 from ..core import units
 from ..details.listed import Row, in_run, kernel, row_section, text
 from ..idle.cause_meanings import CAUSE_LETTERS, LABELS
@@ -58,20 +58,23 @@ def _transfer(arrivals: Arrivals) -> float | None:
     return float(shortest) if isinstance(shortest, int | float) else None
 
 
-def sections(row: Row, runs: Runs, options: Options) -> list[Section]:
+Compare = Callable[[Runs, Options], Answer]
+"""The diff of two runs; raises CannotAnswer."""
+
+
+def sections(row: Row, runs: Runs, options: Options, compare: Compare) -> list[Section]:
     """Of the rank of a row: what its host does longer, why its device idles, the longest wait of B, and its
     collectives in both runs."""
     if any(REDUCED in run.info.facts for run in runs):
         return []
-    return [*_host_calls(row, runs, options), *_idle(row, runs, options), *_longest(runs[1]), *_kinds(row, runs)]
+    return [*_host_calls(row, runs, options, compare), *_idle(row, runs, options), *_longest(runs[1]),
+            *_kinds(row, runs)]
 
 
-def _host_calls(row: Row, runs: Runs, options: Options) -> list[Section]:
+def _host_calls(row: Row, runs: Runs, options: Options, compare: Compare) -> list[Section]:
     """The host calls whose time per cycle grew most, largest first."""
-    from ..views.diff import build  # thirty modules that the list does not need
-
     try:
-        rows = build(runs, options).frame
+        rows = compare(runs, options).frame
     except CannotAnswer:
         return []
     sure = pl.col("sure_ms")  # what chance does not explain; calls that wait vary too much to have any

@@ -92,7 +92,9 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     from ..communication.calls import each_call, last_rank
     from ..communication.recognised import fused_sentence, shape_sentence
     from ..communication.recorded import recorded_times, summed
+    from ..cycles.detection import view_cycles
     from ..cycles.reduced import lacking
+    from ..cycles.step_facts import step_by_rank
 
     arrivals = arrivals_of(run)
     frame = by_kind(run, arrivals, by_name).select(column.name for column in COLUMNS)
@@ -104,7 +106,10 @@ def _one(run: Trace, options: Options, side: Side, by_name: bool = True) -> OneR
     notes = (*_notes(arrivals), *lacking(run))
     recorded = recorded_times(run)
     facts = facts_of(run, arrivals) | ({"recorded": [to_builtins(one) for one in recorded]} if recorded else {})
-    facts["calls"] = each_call(run, arrivals, options)
+    cycles = view_cycles(run, options)
+    once = cycles.frame.group_by("rank").len().filter(pl.col("len") == 1)["rank"].to_list()
+    steps = step_by_rank(cycles)
+    facts["calls"] = each_call(arrivals, {rank: steps[rank] for rank in once if rank in steps})
     late = last_rank(arrivals)
     said = (shape_sentence(run), *_summary(frame, late), fused_sentence(facts["fused"]))
     return OneRun(frame, facts, notes=notes, sums=(*filter(None, said), *([summed(recorded)] if recorded else [])))

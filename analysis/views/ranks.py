@@ -354,7 +354,9 @@ def details(row: dict[str, Any], runs: Runs, options: Options) -> list[Section]:
     from ..ranks.two_runs import sections
 
     if len(runs) == 2 and all(run.has("kernels") for run in runs):
-        return sections(row, runs, options)
+        from .diff import build as compare  # thirty modules that the list does not need
+
+        return sections(row, runs, options, compare)
 
     result: list[Section] = []
     for number, scope, tail in sides(runs, options):
